@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After the fork the child does nothing but system calls: another thread of the
+ * worker may have held any lock. */
+#include "fs/notify.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fs/process.h"
+
+enum { BATCH_BYTES = 256 << 10 };
+
+static void __attribute__((noreturn)) write_all(const struct notify *notify)
+{
+    struct fuse_out_header header;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (size_t at = 0; at < notify->used; at += header.len) {
+        memcpy(&header, notify->bytes + at, sizeof(header));
+        /* Refused for a name that the kernel does not have: as well. */
+        ssize_t n = write(PROCESS_FD_FUSE, notify->bytes + at, header.len);
+        (void)n;
+    }
+    _exit(0);
+}
+
+int notify_flush(struct notify *notify)
+{
+    if (notify->used == 0)
+        return 0;
+    pid_t pid = fork();
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        write_all(notify);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    notify->used = 0;
+    return 0;
+}
+
+/* Adds a message: its code, what it says, and a name and its end or nothing. */
+static int add(struct notify *notify, int code, const void *what,
+               size_t what_bytes, const char *name, size_t name_bytes)
+{
+    struct fuse_out_header header = {
+        .len = (uint32_t)(sizeof(header) + what_bytes + name_bytes),
+        .error = code,
+    };
+
+    if (notify->used + header.len > notify->room) {
+        size_t room = notify->room ? notify->room * 2 : 4096;
+        char *bytes = realloc(notify->bytes, room);
+        if (!bytes)
+            return -ENOMEM;
+        notify->bytes = bytes;
+        notify->room = room;
+    }
+    char *at = notify->bytes + notify->used;
+    memcpy(at, &header, sizeof(header));
+    memcpy(at + sizeof(header), what, what_bytes);
+    memcpy(at + sizeof(header) + what_bytes, name, name_bytes);
+    notify->used += header.len;
+    return notify->used < BATCH_BYTES ? 0 : notify_flush(notify);
+}
+
+int notify_name(struct notify *notify, uint64_t directory, const char *name)
+{
+    size_t length = strlen(name);
+    struct fuse_notify_inval_entry_out entry = {.parent = directory,
+                                                .namelen = (uint32_t)length};
+
+    return add(notify, FUSE_NOTIFY_INVAL_ENTRY, &entry, sizeof(entry), name,
+               length + 1);
+}
+
+int notify_data(struct notify *notify, uint64_t id)
+{
+    struct fuse_notify_inval_inode_out inode = {.ino = id};
+
+    return add(notify, FUSE_NOTIFY_INVAL_INODE, &inode, sizeof(inode), "", 0);
+}
+
+void notify_fini(struct notify *notify)
+{
+    free(notify->bytes);
+}
