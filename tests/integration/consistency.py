@@ -25,9 +25,9 @@ KINDS = ["rewritten", "grown", "shrunk", "replaced", "removed", "touched"]
 USES = ["unread", "read", "mapped", "half", "busy"]
 
 
-def content(name, generation, size):
+def content(name, generation, size, at=0):
     stamp = struct.pack("<QII", hash_name(name), generation, 0x434f4f52)
-    return (stamp * (size // 16 + 1))[:size]
+    return (stamp * (size // 16 + 2))[at % 16:at % 16 + size]
 
 
 def hash_name(name):
@@ -37,14 +37,30 @@ def hash_name(name):
     return value
 
 
-def generation_of(name, data):
+def generation_of(name, data, at=0):
     """The generation that all of the bytes are of, or None."""
     if not data:
         return 0
     for generation in (1, 2):
-        if data == content(name, generation, len(data)):
+        if data == content(name, generation, len(data), at):
             return generation
     return None
+
+
+def runs_of(name, data, at):
+    """How many blocks of each generation in turn, for the report: [(1, 255),
+    (0, 1)], where 0 is neither."""
+    data = data[-at % 16:]
+    whole = {g: content(name, g, len(data)) for g in (1, 2)}
+    runs = []
+    for block in range(0, len(data), 16):
+        of = next((g for g in whole if data[block:block + 16] ==
+                   whole[g][block:block + 16]), 0)
+        if runs and runs[-1][0] == of:
+            runs[-1][1] += 1
+        else:
+            runs.append([of, 1])
+    return [tuple(run) for run in runs]
 
 
 def write(path, generation, size):
@@ -123,29 +139,36 @@ class Reader:
         self.stop = threading.Event()
         self.kept = []
 
-    def judge(self, path, data, whole):
-        generation = generation_of(path, data)
+    def judge(self, path, data, whole, at=0):
+        generation = generation_of(path, data, at)
         if generation is None:
-            self.wrong.append(f"{path}: a mixture, {len(data)} bytes")
+            self.wrong.append(f"{path}: a mixture of {runs_of(path, data, at)} "
+                              f"in {len(data)} bytes at {at}")
         elif whole and generation == 1:
             name, size = os.path.basename(path).split(".")
             if len(data) != SIZES[size]:
                 self.wrong.append(f"{path}: {len(data)} bytes of version 1")
 
     def read_all(self, path):
+        at = 0
         try:
             with open(path, "rb", buffering=0) as f:
-                parts = []
                 while chunk := f.read(70_000):
-                    parts.append(chunk)
+                    self.judge_pages(path, chunk, at)
+                    at += len(chunk)
         except OSError as error:
             if error.errno not in ENDED:
                 self.wrong.append(f"{path}: {error}")
-            return
-        # Page by page: a read() is not one step against a change.
-        data = b"".join(parts)
-        for at in range(0, len(data), 4096):
-            self.judge(path, data[at:at + 4096], False)
+
+    def judge_pages(self, path, chunk, at):
+        """A read() is one step for each page of the file, not for more; and
+        what two of them had of one page may differ."""
+        end = at + len(chunk)
+        start = at
+        while start < end:
+            stop = min(start // 4096 * 4096 + 4096, end)
+            self.judge(path, chunk[start - at:stop - at], False, start)
+            start = stop
 
     def hold(self):
         for use, _, name, size in files():
