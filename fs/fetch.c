@@ -242,29 +242,39 @@ static int open_version(struct fetch *fetch, struct node *node,
     return err;
 }
 
-/* Fills the buffer from the source. */
-static int load_source(struct fetch *fetch, struct node *node, const char *path,
-                       struct shared_buffer *buffer, char *bytes)
+/* Reads bytes that are all of the version that the node says. */
+static int read_version(struct fetch *fetch, struct node *node,
+                        const char *path, char *bytes, size_t length,
+                        uint64_t offset, size_t *start)
 {
     struct backing_file file;
     struct stat after;
-    size_t start, done;
+    size_t done;
     int err = open_version(fetch, node, path, &file);
     if (err != 0)
         return err;
 
-    err = backing_read(fetch->backing, &file, bytes, buffer->length,
-                       buffer->file_offset, &start, &done);
-    if (err == 0 && done < buffer->length)
-        err = -EIO;
+    err = backing_read(fetch->backing, &file, bytes, length, offset, start,
+                       &done);
     if (err == 0 && fstat(file.fd, &after) != 0)
         err = -errno;
-    bool same = err == 0 && node_stat_version(&after) == node_version(node);
     backing_close(&file);
-    if (err == 0 && !same) {
+    if (err == 0 && node_stat_version(&after) != node_version(node)) {
         inodes_changed(fetch->inodes, node, path);
-        err = -ESTALE;
+        return -ESTALE;
     }
+    /* Short before the end that the kernel knows would cut the file there. */
+    return err == 0 && done < length ? -EIO : err;
+}
+
+/* Fills the buffer from the source. */
+static int load_source(struct fetch *fetch, struct node *node, const char *path,
+                       struct shared_buffer *buffer, char *bytes)
+{
+    size_t start;
+    int err = read_version(fetch, node, path, bytes, buffer->length,
+                           buffer->file_offset, &start);
+
     if (err == 0)
         atomic_fetch_add(&fetch->shared->metrics.source_read_items, 1);
     return err;
@@ -307,20 +317,10 @@ static int load(struct fetch *fetch, struct node *node, const char *path,
 static int add_source(struct fetch *fetch, struct node *node, const char *path,
                       const struct span *span, struct parts *parts)
 {
-    struct backing_file file;
-    size_t start, done;
-    int err = open_version(fetch, node, path, &file);
-    if (err != 0)
-        return err;
+    size_t start;
+    int err = read_version(fetch, node, path, parts->scratch, span->length,
+                           span->offset, &start);
 
-    err = backing_read(fetch->backing, &file, parts->scratch, span->length,
-                       span->offset, &start, &done);
-    backing_close(&file);
-    /* Short before the end that the kernel knows would cut the file there. */
-    if (err == 0 && done < span->length) {
-        inodes_changed(fetch->inodes, node, path);
-        err = -EIO;
-    }
     if (err == 0)
         parts_add_scratch(parts, start, span->length,
                           page_round(start + span->length), FROM_SOURCE);
