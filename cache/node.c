@@ -9,6 +9,10 @@
 
 enum { VALUE_VERSION = 1 };
 
+/* The clock that stamps a file ticks every 1 to 10 ms, and one write() may take
+ * tens more. */
+#define SETTLE_NS 250000000ll
+
 struct packed_time {
     int64_t seconds;
     uint32_t nanoseconds;
@@ -69,6 +73,24 @@ void node_get_stat(const struct node *node, struct stat *st)
         /* Nothing records reads: the time of the last change stands in. */
         .st_atim = node->mtime,
     };
+}
+
+static uint64_t left_ns(struct timespec at, struct timespec now)
+{
+    if (at.tv_sec < now.tv_sec - 1 || at.tv_sec > now.tv_sec + 1)
+        return 0;
+    int64_t age =
+        (now.tv_sec - at.tv_sec) * 1000000000ll + now.tv_nsec - at.tv_nsec;
+    return age < SETTLE_NS && age > -SETTLE_NS ? (uint64_t)(SETTLE_NS - age)
+                                               : 0;
+}
+
+uint64_t node_unsettled_ns(const struct node *node, struct timespec now)
+{
+    uint64_t written = left_ns(node->mtime, now);
+    uint64_t changed = left_ns(node->ctime, now);
+
+    return written > changed ? written : changed;
 }
 
 static uint64_t version(uint64_t size, uint64_t ino, struct timespec mtime,

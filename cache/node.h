@@ -22,6 +22,8 @@ enum node_flags {
     /* Changed during the mount of its serial, perhaps seen in the middle of a
      * change: the kernel is to ask again soon. */
     NODE_VOLATILE = 2,
+    /* Beside NODE_CHANGED: the kernel holds no page of it. */
+    NODE_DROPPED = 4,
 };
 
 struct node {
@@ -53,6 +55,11 @@ void node_get_stat(const struct node *node, struct stat *st);
  * are taken to be the same. */
 uint64_t node_version(const struct node *node);
 uint64_t node_stat_version(const struct stat *st);
+
+/* A writer may still be in the middle of the write that set the file's times.
+ * Nanoseconds until they are old enough that it is not; 0: they are, or come
+ * from a clock that is far from ours. now is of CLOCK_REALTIME. */
+uint64_t node_unsettled_ns(const struct node *node, struct timespec now);
 
 /* The packed form: a version byte, little endian. value has room for
  * NODE_PACKED_BYTES; unpack gives -EIO for what it cannot read. */

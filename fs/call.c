@@ -188,6 +188,7 @@ static void copy_model(struct call *call, const struct call *model)
     call->pid = model->pid;
     call->name = model->name;
     call->first_try_ns = 0;
+    call->dropped_id = 0;
 }
 
 void calls_hand_on(struct calls *calls, fuse_req_t req,

@@ -40,6 +40,10 @@ struct call {
     pid_t pid;
     const char *name;      /* LOOKUP: lies in the table's copy */
     uint64_t first_try_ns; /* when it first found its node unknown, or 0 */
+    /* LOOKUP and GETATTR: the file whose pages the kernel was asked to drop
+     * before the answer, or 0, and the version that it was of. */
+    uint64_t dropped_id;
+    uint64_t dropped_version;
 
     /* private to call.c */
     struct calls *calls;

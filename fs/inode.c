@@ -241,7 +241,7 @@ static int take_over_locked(struct inodes *inodes, struct node *node,
     node_set_stat(node, st);
     /* The kernel of this mount has not heard of it yet. */
     if (node->serial != serial)
-        node->flags &= ~(uint32_t)(NODE_VOLATILE | NODE_CHANGED);
+        node->flags = 0;
     else if (changed && S_ISREG(node->mode))
         node->flags |= NODE_VOLATILE | NODE_CHANGED;
     else if (changed)
@@ -331,24 +331,52 @@ int inodes_refresh(struct inodes *inodes, uint64_t id, struct node *node)
     return err ? err : take_over_locked(inodes, node, &st, path);
 }
 
-/* The record as it is now, if it still is of the version that node has. */
+/* The record as it is now, if it still is of that version. */
+static bool is_version_locked(struct inodes *inodes, uint64_t id,
+                              uint64_t version, struct node *now)
+{
+    return index_get_node(inodes->index, id, now) == 0 &&
+           node_version(now) == version;
+}
+
 static bool is_current_locked(struct inodes *inodes, const struct node *node,
                               struct node *now)
 {
-    return index_get_node(inodes->index, node->id, now) == 0 &&
-           node_version(now) == node_version(node);
+    return is_version_locked(inodes, node->id, node_version(node), now);
+}
+
+bool inodes_must_drop(const struct node *node)
+{
+    return S_ISREG(node->mode) &&
+           (node->flags & (NODE_CHANGED | NODE_DROPPED)) == NODE_CHANGED;
+}
+
+void inodes_dropped(struct inodes *inodes, uint64_t id, uint64_t version)
+{
+    struct node now;
+    SCOPED_LOCK(record_lock(inodes, id));
+
+    if (!is_version_locked(inodes, id, version, &now) ||
+        !inodes_must_drop(&now))
+        return;
+    now.flags |= NODE_DROPPED;
+    if (index_put_node(inodes->index, &now) != 0)
+        log_debug("a changed file is asked for again");
 }
 
 void inodes_confirm(struct inodes *inodes, const struct node *node)
 {
     struct node now;
+    struct timespec time;
 
     if (!(node->flags & NODE_CHANGED))
         return;
+    clock_gettime(CLOCK_REALTIME, &time);
     SCOPED_LOCK(record_lock(inodes, node->id));
-    if (!is_current_locked(inodes, node, &now))
+    if (!is_current_locked(inodes, node, &now) || inodes_must_drop(&now) ||
+        node_unsettled_ns(&now, time) > 0)
         return;
-    now.flags &= ~(uint32_t)NODE_CHANGED;
+    now.flags &= ~(uint32_t)(NODE_CHANGED | NODE_DROPPED);
     if (index_put_node(inodes->index, &now) != 0)
         log_warn("a changed file stays unreadable: its mark cannot be "
                  "cleared in the index");

@@ -49,7 +49,15 @@ int inodes_lookup(struct inodes *inodes, uint64_t parent, const char *name,
 int inodes_refresh(struct inodes *inodes, uint64_t id,
                    struct node *node) MUST_CHECK;
 
-/* The kernel has been told the node's attributes: clears the mark. */
+/* The node is a file that the kernel must drop the pages of before it is told
+ * the attributes. */
+bool inodes_must_drop(const struct node *node);
+
+/* The kernel has dropped the pages of a file that was marked then. */
+void inodes_dropped(struct inodes *inodes, uint64_t id, uint64_t version);
+
+/* The kernel is about to be told the node's attributes: clears the mark, unless
+ * the file may still be in the middle of a change. */
 void inodes_confirm(struct inodes *inodes, const struct node *node);
 
 /* The source has another version of the file than the node: marks it, drops

@@ -5,14 +5,17 @@
 
 #include <errno.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fs/process.h"
+#include "util/clock.h"
 
 enum { BATCH_BYTES = 256 << 10 };
 
@@ -30,6 +33,25 @@ static void __attribute__((noreturn)) write_all(const struct notify *notify)
     _exit(0);
 }
 
+/* Waits for the child as long as it may take. One that takes longer is reaped
+ * at a later turn. */
+static int wait_child(pid_t pid)
+{
+    AUTO_CLOSE int fd = pidfd_open(pid, 0);
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    uint64_t until = clock_now_ms() + NOTIFY_MS;
+    int n = 0;
+
+    if (fd < 0)
+        return errno == ESRCH ? 0 : -errno; /* reaped by another thread */
+    for (uint64_t now = clock_now_ms(); n <= 0 && now < until;
+         now = clock_now_ms())
+        n = poll(&ended, 1, (int)(until - now));
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    return n > 0 ? 0 : -ETIMEDOUT;
+}
+
 int notify_flush(struct notify *notify)
 {
     if (notify->used == 0)
@@ -39,10 +61,8 @@ int notify_flush(struct notify *notify)
         return -errno;
     if (pid == 0)
         write_all(notify);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
     notify->used = 0;
-    return 0;
+    return wait_child(pid);
 }
 
 /* Adds a message: its code, what it says, and a name and its end or nothing. */

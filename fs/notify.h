@@ -18,15 +18,19 @@ struct notify {
     size_t room;
 };
 
-/* Adds a node whose data the kernel is to drop: the target of a link. Both send
- * what there is when it is much. */
+enum { NOTIFY_MS = 5000 };
+
+/* Adds a node whose data the kernel is to drop: pages, or the target of a link.
+ * Both send what there is when it is much. */
 int notify_data(struct notify *notify, uint64_t id) MUST_CHECK;
 
 /* Adds a name of a directory. */
 int notify_name(struct notify *notify, uint64_t directory,
                 const char *name) MUST_CHECK;
 
-/* Sends the rest, and returns when the kernel has taken it. */
+/* Sends the rest, and returns when the kernel has taken it. -ETIMEDOUT: it has
+ * not within NOTIFY_MS, since a reader waits for a source that does not answer;
+ * it will when that reader has its answer. */
 int notify_flush(struct notify *notify) MUST_CHECK;
 void notify_fini(struct notify *notify);
 

@@ -23,6 +23,8 @@ double ops_timeout(const struct worker *worker, const struct node *node)
 {
     int revalidate = worker->shared->config.revalidate;
 
+    if (node->flags & NODE_CHANGED)
+        return 0; /* the next to ask may clear the mark */
     if (node->flags & NODE_VOLATILE)
         return VOLATILE_S;
     return revalidate > 0 ? revalidate : DAY_S;

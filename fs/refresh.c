@@ -4,8 +4,8 @@
  * the kernel is told of every name in it that is new: it may remember that
  * there was none.
  *
- * Order of a change: the records go, the pinner lets go and asks for the
- * attributes, which makes the kernel drop its pages. */
+ * Order of a change: the records go, the kernel drops its pages, the pinner
+ * lets go and asks for the attributes. */
 #include "fs/refresh.h"
 
 #include <errno.h>
@@ -22,14 +22,24 @@ enum {
     RELEASES_MS = 10000, /* for the pinner to have done what it was asked */
 };
 
+/* Nodes of one kind that have changed. */
+struct nodes {
+    struct node_version {
+        uint64_t id;
+        uint64_t version;
+    } * at; /* owned */
+    size_t count;
+    size_t room;
+};
+
 struct refresh {
     struct worker *worker;
     struct tasks_output output;
     struct notify notify;
     const char *below;
-    uint64_t *directories; /* that have changed; owned */
-    size_t count;
-    size_t room;
+    struct nodes directories;
+    struct nodes files;
+    uint64_t settled_ns; /* when the changes are old enough to be believed */
     uint64_t checked, changed, created, removed;
     uint64_t sent_ms;
     int err; /* ends it all */
@@ -65,19 +75,19 @@ static bool is_parent(const char *path, const char *below)
            strncmp(path, below, length) == 0;
 }
 
-static void remember(struct refresh *refresh, uint64_t directory)
+static int remember(struct nodes *nodes, const struct node *node)
 {
-    if (refresh->count == refresh->room) {
-        size_t room = refresh->room ? refresh->room * 2 : 64;
-        uint64_t *ids = realloc(refresh->directories, room * sizeof(*ids));
-        if (!ids) {
-            refresh->err = -ENOMEM;
-            return;
-        }
-        refresh->directories = ids;
-        refresh->room = room;
+    if (nodes->count == nodes->room) {
+        size_t room = nodes->room ? nodes->room * 2 : 64;
+        struct node_version *at = realloc(nodes->at, room * sizeof(*at));
+        if (!at)
+            return -ENOMEM;
+        nodes->at = at;
+        nodes->room = room;
     }
-    refresh->directories[refresh->count++] = directory;
+    nodes->at[nodes->count++] =
+        (struct node_version){node->id, node_version(node)};
+    return 0;
 }
 
 /* ---- nodes ---- */
@@ -91,19 +101,29 @@ static void forget_name(struct refresh *refresh, const struct node *node,
         refresh->err = err;
 }
 
-static void take_over(struct refresh *refresh, const struct node *node,
-                      const char *path)
+static void note_settling(struct refresh *refresh, const struct node *node)
 {
-    struct worker *worker = refresh->worker;
-    struct node now;
-    int err = inodes_refresh(worker->inodes, node->id, &now);
+    struct timespec now;
 
-    if (err == 0 && S_ISDIR(now.mode))
-        remember(refresh, node->id);
-    else if (err == 0 && S_ISLNK(now.mode))
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t at = clock_now_ns() + node_unsettled_ns(node, now);
+    if (at > refresh->settled_ns)
+        refresh->settled_ns = at;
+}
+
+static void take_over(struct refresh *refresh, const struct node *node)
+{
+    struct node now;
+    int err = inodes_refresh(refresh->worker->inodes, node->id, &now);
+
+    if (err == 0 && S_ISDIR(now.mode)) {
+        err = remember(&refresh->directories, &now);
+    } else if (err == 0) {
+        note_settling(refresh, &now);
         err = notify_data(&refresh->notify, node->id);
-    else if (err == 0)
-        err = upkeep_release(worker, node->id, path);
+    }
+    if (err == 0 && S_ISREG(now.mode))
+        err = remember(&refresh->files, &now);
     if (err != 0)
         tasks_fail(&refresh->output, node->id, err);
 }
@@ -124,10 +144,10 @@ static void compare(struct refresh *refresh, const struct node *node,
     } else if ((node->mode & S_IFMT) != (st.st_mode & S_IFMT)) {
         refresh->changed++;
         forget_name(refresh, node, path);
-        take_over(refresh, node, path);
+        take_over(refresh, node);
     } else if (node_version(node) != node_stat_version(&st)) {
         refresh->changed++;
-        take_over(refresh, node, path);
+        take_over(refresh, node);
     }
 }
 
@@ -222,6 +242,28 @@ static int renew(struct refresh *refresh, uint64_t directory)
 
 /* ---- the task ---- */
 
+/* The kernel has dropped what it had of the files: has the pinner let go, and
+ * ask for the attributes. */
+static int release_files(struct refresh *refresh)
+{
+    struct worker *worker = refresh->worker;
+    int err = notify_flush(&refresh->notify);
+    bool dropped = err == 0;
+
+    if (err == -ETIMEDOUT)
+        err = 0; /* it does when the pinner asks */
+    for (size_t i = 0; err == 0 && i < refresh->files.count; i++) {
+        const struct node_version *file = &refresh->files.at[i];
+        AUTO_FREE char *path = NULL;
+        if (dropped)
+            inodes_dropped(worker->inodes, file->id, file->version);
+        err = inodes_path_known(worker->inodes, file->id, &path);
+        if (err == 0)
+            err = upkeep_release(worker, file->id, path);
+    }
+    return err;
+}
+
 static void wait_for_pinner(struct worker *worker)
 {
     struct admission *admission = cache_admission(worker->cache);
@@ -239,17 +281,21 @@ static int go_over(struct refresh *refresh, const char *argument)
 
     refresh->below = argument;
     int err = index_each_node(worker->index, visit_node, refresh);
-    for (size_t i = 0; err == 0 && refresh->err == 0 && i < refresh->count;
-         i++) {
-        int failed = renew(refresh, refresh->directories[i]);
+    for (size_t i = 0;
+         err == 0 && refresh->err == 0 && i < refresh->directories.count; i++) {
+        uint64_t directory = refresh->directories.at[i].id;
+        int failed = renew(refresh, directory);
         if (failed != 0)
-            tasks_fail(&refresh->output, refresh->directories[i], failed);
+            tasks_fail(&refresh->output, directory, failed);
     }
     if (err == 0)
         err = refresh->err;
     if (err == 0)
-        err = notify_flush(&refresh->notify);
+        err = release_files(refresh);
     wait_for_pinner(worker);
+    uint64_t now = clock_now_ns();
+    if (refresh->settled_ns > now)
+        clock_sleep_ns(refresh->settled_ns - now);
     if (err == 0 && refresh->checked == 0)
         err = backing_stat(worker->backing, argument, &st);
     return err;
@@ -272,6 +318,7 @@ void refresh_run(struct worker *worker, int connection, const char *argument)
                              (json_int_t)refresh.removed, "failed",
                              (json_int_t)atomic_load(&refresh.output.failed)));
     notify_fini(&refresh.notify);
-    free(refresh.directories);
+    free(refresh.directories.at);
+    free(refresh.files.at);
     tasks_output_fini(&refresh.output);
 }

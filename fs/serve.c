@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fs/invalidate.h"
 #include "fs/ops.h"
 #include "fs/recover.h"
 #include "util/log.h"
@@ -21,6 +22,30 @@ static void reply_negative(struct worker *worker, struct call *call)
     calls_end(worker->calls, call);
 }
 
+/* True: the call is with the thread that has the kernel drop the file's pages
+ * first. */
+static bool drop_first(struct worker *worker, struct call *call,
+                       const struct node *node)
+{
+    if (call->dropped_id != 0 || !inodes_must_drop(node))
+        return false;
+    invalidate_call(worker->invalidate, call, node);
+    return true;
+}
+
+/* The right to reply with the node's attributes. A READ that comes before the
+ * reply finds no old pages beside its own. The kernel may not believe a reply
+ * to what it asked before it dropped them: so that does not count. */
+static fuse_req_t claim_attributes(struct worker *worker, struct call *call,
+                                   const struct node *node)
+{
+    fuse_req_t req = calls_claim(worker->calls, call);
+
+    if (req && call->dropped_id == 0)
+        inodes_confirm(worker->inodes, node);
+    return req;
+}
+
 static void serve_lookup(struct worker *worker, struct call *call)
 {
     struct node node;
@@ -34,12 +59,12 @@ static void serve_lookup(struct worker *worker, struct call *call)
     /* -ESTALE: the index does not know the directory. */
     if (err != 0 && (err != -ESTALE || recover_node(worker->recover, call)))
         calls_fail(worker->calls, call, err);
-    if (err != 0)
+    if (err != 0 || drop_first(worker, call, &node))
         return;
     ops_fill_entry(worker, &node, &entry);
-    fuse_req_t req = calls_claim(worker->calls, call);
-    if (req && fuse_reply_entry(req, &entry) == 0)
-        inodes_confirm(worker->inodes, &node);
+    fuse_req_t req = claim_attributes(worker, call, &node);
+    if (req)
+        fuse_reply_entry(req, &entry);
     calls_end(worker->calls, call);
 }
 
@@ -53,10 +78,12 @@ static void serve_getattr(struct worker *worker, struct call *call)
         calls_fail(worker->calls, call, err);
         return;
     }
+    if (drop_first(worker, call, &node))
+        return;
     node_get_stat(&node, &st);
-    fuse_req_t req = calls_claim(worker->calls, call);
-    if (req && fuse_reply_attr(req, &st, ops_timeout(worker, &node)) == 0)
-        inodes_confirm(worker->inodes, &node);
+    fuse_req_t req = claim_attributes(worker, call, &node);
+    if (req)
+        fuse_reply_attr(req, &st, ops_timeout(worker, &node));
     calls_end(worker->calls, call);
 }
 

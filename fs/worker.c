@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "fs/invalidate.h"
 #include "fs/ops.h"
 #include "fs/process.h"
 #include "fs/recover.h"
@@ -143,7 +144,8 @@ static void create_parts(void)
     worker.inodes =
         inodes_create(shared, worker.index, worker.cache, worker.backing);
     worker.upkeep = upkeep_create(&worker);
-    if (!worker.inodes || !worker.upkeep)
+    worker.invalidate = invalidate_create(worker.calls, worker.inodes);
+    if (!worker.inodes || !worker.upkeep || !worker.invalidate)
         fail("start", -ENOMEM);
     worker.listings = listings_create(shared, worker.index, worker.inodes,
                                       worker.backing, wake_call, NULL);
@@ -380,7 +382,7 @@ static void serve(void)
 
     feed_init();
     if (cache_start(worker.cache) != 0 || upkeep_start(worker.upkeep) != 0 ||
-        tasks_start(&worker) != 0)
+        invalidate_start(worker.invalidate) != 0 || tasks_start(&worker) != 0)
         fail("cannot start a thread", -EAGAIN);
     replay_slots();
     replay_table(places, left);

@@ -11,6 +11,7 @@
 #include "fs/listing.h"
 #include "fs/retrieve.h"
 
+struct invalidate;
 struct recover;
 struct upkeep;
 
@@ -26,6 +27,7 @@ struct worker {
     struct fetch *fetch;
     struct recover *recover;
     struct upkeep *upkeep;
+    struct invalidate *invalidate;
     struct fuse_session *session;
     _Atomic uint64_t reads; /* READs of others than the pinner */
     bool answers_opendir;   /* a kernel whose readdir cache must stay off */

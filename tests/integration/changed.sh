@@ -8,6 +8,17 @@ require
 # The change is said in the log.
 expect_error 'changed|differs|stale|shorter'
 
+tool grow_readers
+grow_readers=$REPLY
+for dram in 0 64M; do
+    : >"$S/growing"
+    start_mount --dram "$dram" --nvme 0 --revalidate 1
+    "$grow_readers" "$S/growing" "$M/growing" 5 ||
+        fail "a file that grows, --dram $dram"
+    stop_mount
+    rm "$S/growing"
+done
+
 start_mount --dram 0
 python3 "$HERE/change_check.py" "$S" "$M" uncached "$SEED" "$SLOW"
 stop_mount

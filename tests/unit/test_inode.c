@@ -1,76 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/test_main.h"
+#include "tests/unit/inode_area.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
-#include <sys/stat.h>
 
-#include "fs/inode.h"
-#include "tests/fakes/fake_mount.h"
 #include "util/hash.h"
 
 enum { DEEP_NAME = 200, DEEP = 60, THREADS = 4, ROUNDS = 200 };
-
-static struct fake_mount mount;
-static struct inodes *inodes;
-
-static int begin(void **state)
-{
-    watch_begin(state);
-    fake_mount_open(&mount);
-    inodes =
-        inodes_create(mount.shared, mount.index, mount.cache, mount.backing);
-    assert_non_null(inodes);
-    assert_int_equal(inodes_open_root(inodes), 0);
-    return 0;
-}
-
-static int end(void **state)
-{
-    inodes_destroy(inodes);
-    fake_mount_close(&mount);
-    log_set_level(LOG_LEVEL_INFO);
-    return watch_end(state);
-}
-
-/* Forgets the paths that are remembered, as a new worker would have none. */
-static void new_inodes(void)
-{
-    inodes_destroy(inodes);
-    inodes =
-        inodes_create(mount.shared, mount.index, mount.cache, mount.backing);
-    assert_non_null(inodes);
-}
-
-static void write_file(const char *name, size_t length)
-{
-    AUTO_FREE char *bytes = calloc(1, length + 1);
-
-    assert_non_null(bytes);
-    temp_folder_write(mount.dataset, name, bytes, length);
-}
-
-static void make_folder(const char *name)
-{
-    char path[PATH_MAX + 128];
-
-    snprintf(path, sizeof(path), "%s/%s", mount.dataset, name);
-    assert_int_equal(mkdir(path, 0755), 0);
-}
-
-static struct node look_up(uint64_t parent, const char *name)
-{
-    struct node node;
-
-    assert_int_equal(inodes_lookup(inodes, parent, name, &node), 0);
-    return node;
-}
-
-static uint64_t known_items(void)
-{
-    return atomic_load(&mount.shared->metrics.known_items);
-}
 
 static void the_root_is_known(void **state)
 {
@@ -198,175 +133,6 @@ static void items_are_counted(void **state)
     write_file("file", 10);
     look_up(HASH_ROOT_ID, "file");
     assert_int_equal(known_items(), 1);
-    assert_true(fake_mount_settle(&mount));
-}
-
-/* ---- changes ---- */
-
-static void put_item(uint64_t id)
-{
-    struct index_batch *batch = index_batch_create();
-    struct item item = {
-        .id = id, .places = ITEM_IN_DRAM, .serial = 1, .length = 10};
-
-    index_batch_item(batch, &item, NULL);
-    assert_int_equal(index_batch_commit(mount.index, batch), 0);
-}
-
-static bool has_item(uint64_t id)
-{
-    struct item item;
-
-    return index_get_item(mount.index, id, 0, &item) == 0;
-}
-
-static void a_refresh_takes_over_attributes(void **state)
-{
-    struct node node, again;
-    char path[PATH_MAX + 64];
-
-    (void)state;
-    write_file("file", 100);
-    node = look_up(HASH_ROOT_ID, "file");
-    put_item(node.id);
-    assert_int_equal(inodes_refresh(inodes, node.id, &again), 0);
-    assert_int_equal(node_version(&again), node_version(&node));
-    assert_true(has_item(node.id));
-
-    write_file("file", 200);
-    assert_int_equal(inodes_refresh(inodes, node.id, &again), 0);
-    assert_int_equal(again.size, 200);
-    assert_false(has_item(node.id));
-    assert_true(fake_mount_settle(&mount));
-    assert_int_equal(fake_pinner_count(&mount.pinner, TASK_RELEASE, node.id),
-                     1);
-    assert_int_equal(inodes_get_known(inodes, node.id, &again), 0);
-    assert_int_equal(again.size, 200);
-
-    snprintf(path, sizeof(path), "%s/file", mount.dataset);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(inodes_refresh(inodes, node.id, &again), -ENOENT);
-}
-
-/* A file of another mount is compared at its first lookup, and what still holds
- * is kept. */
-static void a_new_mount_compares(void **state)
-{
-    struct node same, other, node;
-
-    (void)state;
-    write_file("same", 100);
-    write_file("other", 100);
-    same = look_up(HASH_ROOT_ID, "same");
-    other = look_up(HASH_ROOT_ID, "other");
-    put_item(same.id);
-    put_item(other.id);
-    write_file("other", 200);
-    atomic_store(&mount.shared->serial, 2);
-    assert_int_equal(inodes_lookup_known(inodes, HASH_ROOT_ID, "same", &node),
-                     -ENOENT);
-    same = look_up(HASH_ROOT_ID, "same");
-    other = look_up(HASH_ROOT_ID, "other");
-    assert_true(inodes_is_fresh(inodes, &same));
-    assert_int_equal(inodes_lookup_known(inodes, HASH_ROOT_ID, "same", &node),
-                     0);
-    assert_int_equal(inodes_lookup_known(inodes, HASH_ROOT_ID, "other", &node),
-                     0);
-    assert_int_equal(node.size, 200);
-    assert_true(has_item(same.id));
-    assert_false(has_item(other.id));
-    assert_true(fake_mount_settle(&mount));
-}
-
-static void a_changed_file_is_marked_until_confirmed(void **state)
-{
-    struct node node, again;
-
-    (void)state;
-    write_file("file", 100);
-    node = look_up(HASH_ROOT_ID, "file");
-    put_item(node.id);
-    write_file("file", 200);
-    inodes_changed(inodes, &node, "file");
-    assert_int_equal(atomic_load(&mount.shared->metrics.changed_files), 1);
-    assert_false(has_item(node.id));
-    assert_int_equal(inodes_get_known(inodes, node.id, &again), 0);
-    assert_true(again.flags & NODE_CHANGED);
-    assert_false(inodes_is_fresh(inodes, &again));
-    assert_int_equal(inodes_lookup_known(inodes, HASH_ROOT_ID, "file", &again),
-                     -ENOENT);
-    /* every reader that meets it has the pinner asked again */
-    inodes_changed(inodes, &node, "file");
-    assert_int_equal(atomic_load(&mount.shared->metrics.changed_files), 1);
-    assert_true(fake_mount_settle(&mount));
-    assert_int_equal(fake_pinner_count(&mount.pinner, TASK_RELEASE, node.id),
-                     2);
-
-    again = look_up(HASH_ROOT_ID, "file");
-    assert_int_equal(again.size, 200);
-    assert_true(again.flags & NODE_CHANGED);
-    assert_int_equal(inodes_refresh(inodes, node.id, &again), 0);
-    assert_true(again.flags & NODE_CHANGED);
-    inodes_confirm(inodes, &again);
-    assert_int_equal(inodes_get_known(inodes, node.id, &again), 0);
-    assert_false(again.flags & NODE_CHANGED);
-    assert_int_equal(again.size, 200);
-    inodes_confirm(inodes, &again);
-    /* It may change again: in this mount the source is asked each time. */
-    assert_false(inodes_is_fresh(inodes, &again));
-    again = look_up(HASH_ROOT_ID, "file");
-    assert_false(inodes_is_fresh(inodes, &again));
-    atomic_store(&mount.shared->serial, 2);
-    again = look_up(HASH_ROOT_ID, "file");
-    assert_true(inodes_is_fresh(inodes, &again));
-    assert_true(fake_mount_settle(&mount));
-}
-
-/* Who still has the old record must not take the new one for changed, nor the
- * new one's mark for told. */
-static void an_old_record_says_nothing_of_a_newer_one(void **state)
-{
-    struct node old, node, now;
-
-    (void)state;
-    write_file("file", 100);
-    old = look_up(HASH_ROOT_ID, "file");
-    write_file("file", 200);
-    node = look_up(HASH_ROOT_ID, "file");
-    inodes_confirm(inodes, &node);
-    node.flags &= ~(uint32_t)NODE_CHANGED;
-    put_item(node.id);
-    inodes_changed(inodes, &old, "file");
-    assert_int_equal(inodes_get_known(inodes, node.id, &now), 0);
-    assert_false(now.flags & NODE_CHANGED);
-    assert_int_equal(now.size, 200);
-    assert_true(has_item(node.id));
-
-    inodes_changed(inodes, &node, "file");
-    old.flags |= NODE_CHANGED;
-    inodes_confirm(inodes, &old);
-    assert_int_equal(inodes_get_known(inodes, node.id, &now), 0);
-    assert_true(now.flags & NODE_CHANGED);
-    assert_true(fake_mount_settle(&mount));
-}
-
-static void a_file_may_become_a_folder(void **state)
-{
-    char path[PATH_MAX + 64];
-
-    (void)state;
-    write_file("thing", 100);
-    struct node node = look_up(HASH_ROOT_ID, "thing");
-    put_item(node.id);
-    snprintf(path, sizeof(path), "%s/thing", mount.dataset);
-    assert_int_equal(unlink(path), 0);
-    make_folder("thing");
-    write_file("thing/file", 1);
-    node = look_up(HASH_ROOT_ID, "thing");
-    assert_true(S_ISDIR(node.mode));
-    assert_false(has_item(node.id));
-    assert_int_equal(known_items(), 0);
-    look_up(node.id, "file");
     assert_true(fake_mount_settle(&mount));
 }
 
@@ -552,9 +318,6 @@ static void a_changed_file_is_counted_once(void **state)
     assert_true(fake_mount_settle(&mount));
 }
 
-#define inode_test(function)                                                   \
-    cmocka_unit_test_setup_teardown(function, begin, end)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -563,11 +326,6 @@ int main(void)
         inode_test(what_is_not_there_is_not_found),
         inode_test(names_are_bytes),
         inode_test(items_are_counted),
-        inode_test(a_refresh_takes_over_attributes),
-        inode_test(a_new_mount_compares),
-        inode_test(a_changed_file_is_marked_until_confirmed),
-        inode_test(an_old_record_says_nothing_of_a_newer_one),
-        inode_test(a_file_may_become_a_folder),
         inode_test(two_paths_with_one_id_are_refused),
         inode_test(a_loop_of_parents_ends),
         inode_test(paths_may_be_longer_than_path_max),

@@ -219,6 +219,34 @@ static void reports_are_equal_to_the_byte(void **state)
     assert_memory_equal(&first, &second, sizeof(first));
 }
 
+static void settles_a_quarter_of_a_second_after_its_last_time(void **state)
+{
+    static const struct {
+        struct timespec mtime, ctime;
+        uint64_t left_ms;
+    } table[] = {
+        {{1000, 0}, {1000, 0}, 250},
+        {{999, 900000000}, {999, 900000000}, 150},
+        {{5, 0}, {999, 900000000}, 150}, /* utime() set it back */
+        {{999, 750000000}, {999, 750000000}, 0},
+        {{998, 0}, {998, 0}, 0},
+        {{0, 0}, {0, 0}, 0},
+        {{-5000, 0}, {1000, 0}, 250},
+        {{1000, 100000000}, {1000, 100000000}, 350}, /* another's clock */
+        {{2000, 0}, {2000, 0}, 0},
+        {{2000, 0}, {1000, 0}, 250},
+        {{INT64_MAX, 0}, {INT64_MAX, 0}, 0},
+    };
+    struct timespec now = {1000, 0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct node node = {.mtime = table[i].mtime, .ctime = table[i].ctime};
+        assert_int_equal(node_unsettled_ns(&node, now),
+                         table[i].left_ms * 1000000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +257,7 @@ int main(void)
         watched_test(reports_what_the_source_said),
         watched_test(setting_attributes_leaves_the_rest),
         watched_test(reports_are_equal_to_the_byte),
+        watched_test(settles_a_quarter_of_a_second_after_its_last_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
