@@ -453,6 +453,55 @@ int index_put_number(struct index *index, const char *name, uint64_t number)
     return index_batch_commit(index, batch);
 }
 
+struct item_total {
+    uint64_t item_bytes;
+    uint64_t count;
+};
+
+static bool add_items(const struct node *node, void *data)
+{
+    struct item_total *total = data;
+
+    if (S_ISREG(node->mode))
+        total->count += item_count(node->size, total->item_bytes);
+    return true;
+}
+
+/* From the first key to the last, which no item or segment has. */
+static void drop_items(struct index_batch *batch)
+{
+    struct item_key first = {0, 0}, last = {UINT64_MAX, UINT32_MAX};
+    uint32_t segment = 0, last_segment = UINT32_MAX;
+
+    store_drop_range(&batch->ops, STORE_ITEMS, &first, &last, sizeof(first));
+    store_drop_range(&batch->ops, STORE_SEGMENTS, &segment, &last_segment,
+                     sizeof(segment));
+}
+
+int index_set_item_bytes(struct index *index, uint64_t item_bytes,
+                         bool *dropped)
+{
+    struct item_total total = {.item_bytes = item_bytes};
+    uint64_t before = 0;
+    int err = index_get_number(index, "item_bytes", &before);
+
+    *dropped = err == 0 && before != item_bytes;
+    if (err == 0 && !*dropped)
+        return 0;
+    if (err == 0 || err == -ENOENT)
+        err = index_each_node(index, add_items, &total);
+    if (err != 0)
+        return err;
+    struct index_batch *batch = index_batch_create();
+    if (!batch)
+        return -ENOMEM;
+    drop_items(batch);
+    index_batch_number(batch, "item_bytes", item_bytes);
+    index_batch_number(batch, "known_items", total.count);
+    batch->ops.sync = true;
+    return index_batch_commit(index, batch);
+}
+
 int index_drop_listing(struct index *index, uint64_t directory)
 {
     struct pair_key first = {htobe64(directory), 0};

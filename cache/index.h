@@ -7,7 +7,8 @@
  *           that the listing is whole and of which version
  * items     node id, extent -> places, length, version, checksums
  * segments  number -> size and use of a segment file of the NVMe tier
- * meta      serial of the last mount, number of known items, next segment
+ * meta      serial of the last mount, bytes of an item, number of known items,
+ *           next segment
  *
  * Every function is callable from every thread. Values have a version byte; an
  * unreadable one gives -EIO. Writes are not synced, but for index_put_number:
@@ -57,6 +58,12 @@ void index_close(struct index *index);
  * again, 0 when all is there; for one thread. */
 bool index_is_degraded(struct index *index);
 int index_heal(struct index *index) MUST_CHECK;
+
+/* Items are of up to that many bytes from now on. Where they were of another
+ * length, the records of all items and segments go, in one step, and the known
+ * items are counted anew: extents stand for other bytes. *dropped: they did. */
+int index_set_item_bytes(struct index *index, uint64_t item_bytes,
+                         bool *dropped) MUST_CHECK;
 
 int index_get_node(struct index *index, uint64_t id,
                    struct node *node) MUST_CHECK;

@@ -16,6 +16,13 @@ static size_t chunk_bytes(size_t length, size_t offset)
     return left < ITEM_CHUNK_BYTES ? left : ITEM_CHUNK_BYTES;
 }
 
+uint32_t item_count(uint64_t size, uint64_t item_bytes)
+{
+    uint64_t count = size / item_bytes + (size % item_bytes != 0);
+
+    return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
 uint32_t item_chunk_count(size_t length)
 {
     return (uint32_t)((length + ITEM_CHUNK_BYTES - 1) / ITEM_CHUNK_BYTES);

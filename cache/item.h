@@ -47,6 +47,10 @@ struct segment {
     uint64_t items;
 };
 
+/* How many items of up to item_bytes a file of size bytes has; those that have
+ * no 32-bit number are not cached. */
+uint32_t item_count(uint64_t size, uint64_t item_bytes);
+
 /* How many chunks an item of length bytes has. */
 uint32_t item_chunk_count(size_t length);
 

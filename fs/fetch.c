@@ -290,7 +290,7 @@ static int load_stored(struct fetch *fetch, const struct shared_buffer *buffer,
     uint32_t places = cache_find(fetch->cache, buffer->id, buffer->extent,
                                  buffer->version, &item, &sums);
 
-    if (!(places & ITEM_ON_NVME))
+    if (!(places & ITEM_ON_NVME) || item.length != buffer->length)
         return -ENOENT;
     return cache_read_stored(fetch->cache, &item, &sums, 0, item.length, bytes,
                              &start);

@@ -81,12 +81,9 @@ bool inodes_is_fresh(const struct inodes *inodes, const struct node *node)
 
 uint64_t inodes_item_count(const struct inodes *inodes, const struct node *node)
 {
-    uint64_t item_bytes = inodes->shared->config.item_bytes;
-    uint64_t count = node->size / item_bytes + (node->size % item_bytes != 0);
-
-    if (!S_ISREG(node->mode))
-        return 0;
-    return count < UINT32_MAX ? count : UINT32_MAX;
+    return S_ISREG(node->mode)
+               ? item_count(node->size, inodes->shared->config.item_bytes)
+               : 0;
 }
 
 /* ---- paths ---- */

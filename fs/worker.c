@@ -95,7 +95,7 @@ static void open_index(void)
 {
     struct shared *shared = worker.shared;
     char folder[64];
-    bool damaged, first = atomic_load(&shared->serial) == 0;
+    bool damaged, dropped, first = atomic_load(&shared->serial) == 0;
     uint64_t serial = 0, known = 0;
 
     snprintf(folder, sizeof(folder), "/proc/self/fd/%d/index",
@@ -124,6 +124,13 @@ static void open_index(void)
         err = -EIO; /* the next mount would take the same one */
     if (err != 0)
         fail("cannot write the index in the cache directory", err);
+    err =
+        index_set_item_bytes(worker.index, shared->config.item_bytes, &dropped);
+    if (err != 0)
+        fail("cannot write the index in the cache directory", err);
+    if (dropped)
+        log_info("items are of another length than before (--item-bytes): the "
+                 "cache starts empty");
     if (index_get_number(worker.index, "known_items", &known) == 0)
         atomic_store(&shared->metrics.known_items, known);
     atomic_store(&shared->serial, serial + 1);

@@ -107,6 +107,23 @@ same "a segment lost"
 assert_eq "$(js integrity.corrupt_items)" 0 "corrupt items"
 stop_mount
 
+say "items of another length"
+for bytes in 1M 64M 2M 4M; do
+    start_mount --dram "$half" --nvme "$dataset" --item-bytes "$bytes"
+    same "--item-bytes $bytes"
+    settle
+    drop_caches
+    same "--item-bytes $bytes, cached"
+    assert_eq "$(js integrity.corrupt_items)" 0 "corrupt items"
+    assert_eq "$(js items.cached)" "$(js items.known)" "cached items"
+    nvme=$(on_nvme)
+    stop_mount
+done
+start_mount --dram 0 --nvme "$((dataset * 2))"
+assert_ge "$(on_nvme)" "$nvme" "bytes on NVMe, items as before"
+same "--item-bytes as before"
+stop_mount
+
 say "none: the disk is given back"
 start_mount --dram 0 --nvme 0
 same "none"

@@ -93,6 +93,66 @@ static void only_the_newest_aside_stays(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
+static bool count_one(const struct item *item, void *data)
+{
+    (void)item;
+    ++*(int *)data;
+    return true;
+}
+
+static bool count_segment(const struct segment *segment, void *data)
+{
+    (void)segment;
+    ++*(int *)data;
+    return true;
+}
+
+static void put_item_and_segment(void)
+{
+    struct index_batch *batch = index_batch_create();
+    struct item item = {.id = UINT64_MAX, .extent = UINT32_MAX - 1};
+    struct segment segment = {.number = UINT32_MAX - 1};
+
+    assert_non_null(batch);
+    index_batch_item(batch, &item, NULL);
+    item = (struct item){.id = 0, .extent = 0};
+    index_batch_item(batch, &item, NULL);
+    index_batch_segment(batch, &segment);
+    assert_int_equal(index_batch_commit(idx, batch), 0);
+}
+
+static void assert_cached(int items, int segments)
+{
+    int found_items = 0, found_segments = 0;
+
+    assert_int_equal(index_each_item(idx, 0, count_one, &found_items), 0);
+    assert_int_equal(index_each_segment(idx, count_segment, &found_segments),
+                     0);
+    assert_int_equal(found_items, items);
+    assert_int_equal(found_segments, segments);
+}
+
+static void items_of_another_length_go(void **state)
+{
+    struct node file = {.id = 7, .mode = S_IFREG, .size = 10000};
+    bool dropped = true;
+
+    (void)state;
+    assert_int_equal(index_put_node(idx, &file), 0);
+    assert_int_equal(index_set_item_bytes(idx, 4096, &dropped), 0);
+    assert_false(dropped); /* there were none */
+    assert_number("known_items", 3);
+    put_item_and_segment();
+    assert_int_equal(index_set_item_bytes(idx, 4096, &dropped), 0);
+    assert_false(dropped);
+    assert_cached(2, 1);
+    assert_int_equal(index_set_item_bytes(idx, 8192, &dropped), 0);
+    assert_true(dropped);
+    assert_cached(0, 0);
+    assert_number("known_items", 2);
+    assert_number("item_bytes", 8192);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +160,7 @@ int main(void)
         index_test(a_successor_may_find_no_folder),
         index_test(an_older_format_is_started_anew),
         index_test(only_the_newest_aside_stays),
+        index_test(items_of_another_length_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
