@@ -79,6 +79,22 @@ static void reserved_elsewhere(dev_t disk, uint64_t *memory_bytes,
     mountinfo_fini(&info);
 }
 
+/* A size that was asked for is taken, though the daemon may be ended for it. */
+static void check_own_memory(const struct memory_limits *limits, uint64_t bytes)
+{
+    char asked[SIZE_TEXT_BYTES], own[SIZE_TEXT_BYTES], limit[SIZE_TEXT_BYTES];
+
+    if (bytes > 0 && bytes + OWN_BYTES > limits->limit_bytes)
+        command_error("note: --dram %s and the daemon's own %s are more than "
+                      "the %s of memory that %s%s allows; it may be ended for "
+                      "want of memory, so give less",
+                      size_format(bytes, asked, sizeof(asked)),
+                      size_format(OWN_BYTES, own, sizeof(own)),
+                      size_format(limits->limit_bytes, limit, sizeof(limit)),
+                      limits->cgroup[0] ? "the control group " : "the machine",
+                      limits->cgroup);
+}
+
 static int resolve_dram(const struct config *config, uint64_t reserved,
                         uint64_t *dram_bytes)
 {
@@ -113,6 +129,7 @@ static int resolve_dram(const struct config *config, uint64_t reserved,
             return EXIT_USAGE;
         }
     }
+    check_own_memory(&limits, bytes);
     *dram_bytes = bytes;
     return EXIT_DONE;
 }

@@ -134,6 +134,12 @@ assert_exit 1 "" "$PROGRAM" status "$M" --ready
 
 say "memory cgroup smaller than the cache"
 if cgroup_try small $((200 << 20)); then
+    if [ "$SLOW" = 1 ]; then
+        said=$(in_cgroup "$REPLY" "$PROGRAM" mount "$S" "$M" --cache-dir "$C" \
+            --dram 50M 2>&1) || fail "dram beside the daemon's own: $said"
+        grep -q "daemon's own" <<<"$said" || fail "does not warn: $said"
+        stop_mount
+    fi
     rc=0
     said=$(in_cgroup "$REPLY" "$PROGRAM" mount "$S" "$M" --cache-dir "$C" \
         --dram 500M 2>&1) || rc=$?
