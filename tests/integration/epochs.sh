@@ -67,10 +67,11 @@ if [ "$SLOW" != 1 ]; then
     say "the part in a cgroup is left out: sanitizers take its memory"
     exit 0
 fi
-# Room for the cache and the daemon's own memory, not for the dataset.
-for share in 35 $([ "$LONG" = 0 ] || echo 65); do
-    limit=$((dataset * (share + 55) / 100))
-    [ "$share" = 35 ] || limit=$((dataset * 95 / 100))
+# Room for the cache, the daemon's own 168 MiB and the reader, not for the
+# dataset.
+for share in $([ "$LONG" = 0 ] && echo 20 || echo 35 65); do
+    limit=$((dataset * share / 100 + (200 << 20)))
+    assert_le "$limit" "$((dataset - 1))" "the limit, in bytes"
     say "cache of $share % in a cgroup of $((limit >> 20)) MiB"
     cgroup_new "epochs$share" "$limit"
     MOUNT_CGROUP=$REPLY
