@@ -4,6 +4,7 @@
  * several threads receive them: near the last one's end is near enough. */
 #include "fs/ahead.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -94,9 +95,11 @@ static struct ahead_block *replace_locked(struct ahead *ahead)
 
     for (int i = 0; i < BLOCKS; i++) {
         struct ahead_block *block = &ahead->blocks[i];
+        if (block->users > 0)
+            continue; /* also an empty one, that somebody still waited for */
         if (block->state == BLOCK_EMPTY)
             return block;
-        if (block->state == BLOCK_READY && block->users == 0 &&
+        if (block->state == BLOCK_READY &&
             (!oldest || block->used < oldest->used))
             oldest = block;
     }
@@ -117,6 +120,7 @@ struct ahead_block *ahead_get(struct ahead *ahead, uint64_t id, uint32_t extent,
     block->users++;
     while (block->state == BLOCK_READING)
         pthread_cond_wait(&ahead->ready, &ahead->lock);
+    assert(block->users > 0 && block->id == id);
     if (block->state != BLOCK_READY || from + length > block->length) {
         block->users--;
         return NULL;
