@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "util/cleanup.h"
+#include "util/pages.h"
 
 enum {
     BLOCK_BYTES = 1 << 20, /* a multiple of ITEM_CHUNK_BYTES */
@@ -139,14 +139,6 @@ void ahead_put(struct ahead *ahead, struct ahead_block *block)
 
 /* ---- reading ---- */
 
-static char *make_room(void)
-{
-    char *bytes = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-    return bytes == MAP_FAILED ? NULL : bytes;
-}
-
 /* Reads what the block stands for; its length, or 0. Without the lock: nobody
  * else touches a block that is being read. */
 static size_t read_block(struct ahead *ahead, struct ahead_block *block)
@@ -157,7 +149,7 @@ static size_t read_block(struct ahead *ahead, struct ahead_block *block)
     size_t start;
 
     if (!block->bytes)
-        block->bytes = make_room();
+        block->bytes = pages_map(ROOM_BYTES);
     if (!block->bytes ||
         !(cache_find(ahead->cache, block->id, block->extent, block->version,
                      &item, &sums) &

@@ -19,11 +19,18 @@
 
 enum { BATCH_BYTES = 256 << 10 };
 
-static void __attribute__((noreturn)) write_all(const struct notify *notify)
+/* It keeps nothing open but what it writes to: it may have to wait longer than
+ * its parent lives. */
+static void __attribute__((noreturn))
+write_all(const struct notify *notify, pid_t parent)
 {
     struct fuse_out_header header;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    close_range(0, PROCESS_FD_FUSE - 1, 0);
+    close_range(PROCESS_FD_FUSE + 1, ~0u, 0);
     for (size_t at = 0; at < notify->used; at += header.len) {
         memcpy(&header, notify->bytes + at, sizeof(header));
         /* Refused for a name that the kernel does not have: as well. */
@@ -56,11 +63,12 @@ int notify_flush(struct notify *notify)
 {
     if (notify->used == 0)
         return 0;
+    pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        write_all(notify);
+        write_all(notify, parent);
     notify->used = 0;
     return wait_child(pid);
 }

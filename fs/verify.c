@@ -10,6 +10,7 @@
 #include "cache/item.h"
 #include "fs/cached.h"
 #include "util/clock.h"
+#include "util/pages.h"
 
 enum { PROGRESS_MS = 200 };
 
@@ -151,9 +152,8 @@ void verify_run(struct worker *worker, int connection, const char *argument)
     };
 
     tasks_output_init(&verify.output, worker, connection);
-    verify.buffer = mmap(NULL, verify.buffer_bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (verify.buffer == MAP_FAILED) {
+    verify.buffer = pages_map(verify.buffer_bytes);
+    if (!verify.buffer) {
         tasks_send_fatal(&verify.output, argument, -ENOMEM);
     } else {
         run(&verify, argument);

@@ -28,6 +28,7 @@
 #include "fs/upkeep.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/pages.h"
 
 enum {
     LOADERS_PER_CPU = 4, /* they mostly wait for the source */
@@ -212,15 +213,14 @@ static bool receive(unsigned number)
 
 static void *thread_main(void *data)
 {
-    char *scratch = mmap(NULL, SERVE_SCRATCH_BYTES, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    char *scratch = pages_map(SERVE_SCRATCH_BYTES);
     unsigned slot;
     struct call *call;
 
     (void)data;
     pthread_setname_np(pthread_self(), "fuse");
-    if (scratch == MAP_FAILED)
-        fail("memory for a thread", -errno);
+    if (!scratch)
+        fail("memory for a thread", -ENOMEM);
     for (;;) {
         switch (calls_next(worker.calls, &slot, &call)) {
         case CALLS_RECEIVE:
