@@ -5,8 +5,8 @@
  * Order for a pin: index record, account, buffer freed. A death in between
  * leaves a PINNED buffer, and the next worker commits it again: the record is
  * the same, and the account knows by the buffer whether it has it. What the
- * NVMe tier holds stands in the index alone, in the same write as the records;
- * a buffer that was stored and not recorded is stored again. */
+ * NVMe tier holds stands in the index alone, in the same write as the records:
+ * the record says whether it was counted. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -124,10 +124,37 @@ static void keep_copy(struct cache *cache, struct shared_buffer *buffer,
     item->segment_offset = known.segment_offset;
 }
 
+/* A worker has recorded the stored item, and died before the buffer was free.
+ */
+static bool is_recorded(struct cache *cache, const struct shared_buffer *buffer)
+{
+    struct item known;
+
+    return is_stored(buffer) &&
+           index_get_item(cache->index, buffer->id, buffer->extent, &known) ==
+               0 &&
+           (known.places & ITEM_ON_NVME) && known.version == buffer->version &&
+           known.segment == buffer->segment &&
+           known.segment_offset == buffer->segment_offset;
+}
+
+/* Counts off again what was counted for a write that failed. */
+static void uncount_stored(struct cache *cache, const struct item *stored,
+                           size_t count)
+{
+    struct index_batch *none = index_batch_create();
+
+    for (size_t i = 0; none && i < count; i++)
+        cache->nvme->ops->forget(cache->nvme, none, &stored[i]);
+    index_batch_destroy(none);
+}
+
 static int write_items(struct cache *cache, struct shared_buffer **buffers,
                        size_t count)
 {
     struct index_batch *batch = index_batch_create();
+    struct item stored[BATCH];
+    size_t stored_count = 0;
     struct item_sums sums;
     struct item item;
     if (!batch)
@@ -135,13 +162,20 @@ static int write_items(struct cache *cache, struct shared_buffer **buffers,
 
     for (size_t i = 0; i < count; i++) {
         struct tier *tier = tier_of(cache, buffers[i]);
+        if (is_recorded(cache, buffers[i]))
+            continue;
         item_of_buffer(cache->shared, buffers[i], &item, &sums);
         if (!is_stored(buffers[i]))
             keep_copy(cache, buffers[i], &item);
         tier->ops->record(tier, batch, buffers[i], &item);
+        if (is_stored(buffers[i]))
+            stored[stored_count++] = item;
         index_batch_item(batch, &item, &sums);
     }
-    return index_batch_commit(cache->index, batch);
+    int err = index_batch_commit(cache->index, batch);
+    if (err != 0)
+        uncount_stored(cache, stored, stored_count);
+    return err;
 }
 
 /* Writes down the items that are still wanted; sets committed[i] for them. As
