@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "util/log.h"
 
@@ -76,7 +77,7 @@ int segment_create(int folder_fd, uint32_t number, uint64_t bytes,
 {
     if (mkdirat(folder_fd, FOLDER, 0700) != 0 && errno != EEXIST)
         return -errno;
-    int err = open_file(folder_fd, number, O_CREAT | O_TRUNC, file);
+    int err = open_file(folder_fd, number, O_CREAT | O_EXCL, file);
     if (err != 0)
         return err;
     if (fallocate(file->fd, 0, 0, (off_t)bytes) == 0)
@@ -205,6 +206,26 @@ void segment_each(int folder_fd, segment_cb visit, void *data)
     }
     if (folder)
         closedir(folder);
+}
+
+static bool disk_has_room(int folder_fd, uint64_t bytes, uint64_t percent)
+{
+    struct statvfs disk;
+
+    if (fstatvfs(folder_fd, &disk) != 0)
+        return false;
+    uint64_t unit = disk.f_frsize;
+    bool inodes = disk.f_files == 0 || /* it does not count them */
+                  disk.f_favail >= disk.f_files / 100 * percent + 1;
+    return inodes &&
+           disk.f_bavail * unit >= disk.f_blocks * unit / 100 * percent + bytes;
+}
+
+uint64_t segment_fit(int folder_fd, uint64_t bytes, unsigned free_percent)
+{
+    while (bytes > 0 && !disk_has_room(folder_fd, bytes, free_percent))
+        bytes = (bytes / 2) & ~(uint64_t)(SEGMENT_ALIGN - 1);
+    return bytes;
 }
 
 uint64_t segment_disk_bytes(int folder_fd)

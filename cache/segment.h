@@ -22,7 +22,8 @@ struct segment_file {
     bool preallocated;
 };
 
-/* Makes and preallocates a file; folder_fd is the dataset's cache folder. */
+/* Makes and preallocates a file that is not there yet; folder_fd is the
+ * dataset's cache folder. */
 int segment_create(int folder_fd, uint32_t number, uint64_t bytes,
                    struct segment_file *file) MUST_CHECK;
 int segment_open(int folder_fd, uint32_t number,
@@ -41,6 +42,10 @@ int segment_sync(struct segment_file *file) MUST_CHECK;
 /* Calls visit for the number of every segment file there is. */
 typedef void (*segment_cb)(uint32_t number, void *data);
 void segment_each(int folder_fd, segment_cb visit, void *data);
+
+/* What a new file may take of the disk, at most bytes, so that free_percent of
+ * its room stays free: bytes, or a half of it, or a half of that. */
+uint64_t segment_fit(int folder_fd, uint64_t bytes, unsigned free_percent);
 
 /* What the segment files take of the disk. */
 uint64_t segment_disk_bytes(int folder_fd);

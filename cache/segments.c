@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "util/clock.h"
 #include "util/log.h"
@@ -23,9 +22,8 @@ enum {
 
 #define SEGMENT_LEAST ((uint64_t)1 << 20)
 #define SEGMENT_MOST ((uint64_t)1 << 30)
-#define SEGMENT_REST                                                           \
-    ((uint64_t)64 << 10) /* less than this is not worth one                    \
-                          */
+/* Less than this is not worth one. */
+#define SEGMENT_REST ((uint64_t)64 << 10)
 
 struct slot {
     struct segment record;
@@ -47,6 +45,7 @@ struct segments {
     size_t room;
     uint64_t disk_bytes; /* of all that are not removed */
     uint64_t refused_ms; /* when the disk had no room for another */
+    int refused_error;   /* of the last try to make one, or 0 */
     uint32_t next_number;
     bool wanted;
 };
@@ -175,6 +174,15 @@ static bool load_segment(const struct segment *record, void *data)
     return append_locked(segments, &slot) == 0;
 }
 
+/* A number that a file has is not given out, whatever the index says. */
+static void pass_number(uint32_t number, void *data)
+{
+    struct segments *segments = data;
+
+    if (number >= segments->next_number && number < UINT32_MAX)
+        segments->next_number = number + 1;
+}
+
 static void remove_unknown(uint32_t number, void *data)
 {
     struct segments *segments = data;
@@ -235,7 +243,8 @@ int segments_create(struct shared *shared, struct index *index, int folder_fd,
     pthread_mutex_init(&made->lock, NULL);
     int err = index_get_number(index, "next_segment", &next);
     made->next_number = (uint32_t)next;
-    if (err == 0 || err == -ENOENT)
+    segment_each(folder_fd, pass_number, made);
+    if (err == 0 || err == -ENOENT || index_is_degraded(index))
         err = index_each_segment(index, load_segment, made);
     if (err == 0)
         err = fit(made);
@@ -447,29 +456,6 @@ void segments_settle(struct segments *segments, uint32_t number)
 
 /* ---- making and removing ---- */
 
-/* Whether the disk keeps its free share when bytes more are taken. */
-static bool disk_has_room(struct segments *segments, uint64_t bytes)
-{
-    struct statvfs disk;
-    uint64_t percent = (uint64_t)segments->shared->config.free_space;
-
-    if (fstatvfs(segments->folder_fd, &disk) != 0)
-        return false;
-    uint64_t unit = disk.f_frsize;
-    bool inodes = disk.f_files == 0 || /* it does not count them */
-                  disk.f_favail >= disk.f_files / 100 * percent + 1;
-    return inodes &&
-           disk.f_bavail * unit >= disk.f_blocks * unit / 100 * percent + bytes;
-}
-
-/* As large as the disk's free share lets it be, at least least bytes. */
-static uint64_t allowed_size(struct segments *segments, uint64_t bytes)
-{
-    while (bytes >= SEGMENT_REST && !disk_has_room(segments, bytes))
-        bytes = (bytes / 2) & ~(uint64_t)(SEGMENT_ALIGN - 1);
-    return bytes >= SEGMENT_REST ? bytes : 0;
-}
-
 static int record_new(struct segments *segments, const struct segment *record)
 {
     struct index_batch *batch = index_batch_create();
@@ -491,23 +477,30 @@ static void make_one(struct segments *segments)
     slot.record.number = segments->next_number;
     slot.record.bytes = next_size_locked(segments);
     pthread_mutex_unlock(&segments->lock);
-    uint64_t bytes = allowed_size(segments, slot.record.bytes);
+    uint64_t bytes = segment_fit(segments->folder_fd, slot.record.bytes,
+                                 (unsigned)segments->shared->config.free_space);
+    if (bytes < SEGMENT_REST)
+        bytes = 0;
     int err = bytes == 0 ? -ENOSPC : 0;
 
     slot.record.bytes = bytes;
     if (err == 0)
         err = segment_create(segments->folder_fd, slot.record.number, bytes,
                              &slot.file);
+    bool created = err == 0;
     if (err == 0)
         err = record_new(segments, &slot.record);
+    if (created && err != 0)
+        segment_remove(segments->folder_fd, slot.record.number);
     SCOPED_LOCK(&segments->lock);
     segments->wanted = false;
-    if (err == 0) {
+    if (err == 0 || err == -EEXIST)
         segments->next_number++;
+    if (err == 0)
         err = append_locked(segments, &slot);
-    }
     if (err == 0) {
         segments->refused_ms = 0;
+        segments->refused_error = 0;
         atomic_store(limit, NVME_LIMIT_NONE);
         publish_locked(segments);
         return;
@@ -516,11 +509,24 @@ static void make_one(struct segments *segments)
     segments->refused_ms = clock_now_ms();
     uint32_t why = err == -ENOSPC || err == -EDQUOT ? NVME_LIMIT_FREE_SPACE
                                                     : NVME_LIMIT_DISK;
-    if (atomic_exchange(limit, why) != why)
+    atomic_store(limit, why);
+    /* Each try may fail in the same way. */
+    if (segments->refused_error != err)
         log_warn("the NVMe tier does not grow: %s",
                  why == NVME_LIMIT_FREE_SPACE
                      ? "the disk must keep --free-space free"
                      : strerror(-err));
+    segments->refused_error = err;
+}
+
+/* There is room again; a disk that fails or is gone is not back for that. */
+static void lift_limit(struct segments *segments)
+{
+    uint32_t full = NVME_LIMIT_CAPACITY, free_space = NVME_LIMIT_FREE_SPACE;
+    _Atomic uint32_t *limit = &segments->shared->nvme_limit;
+
+    atomic_compare_exchange_strong(limit, &full, NVME_LIMIT_NONE);
+    atomic_compare_exchange_strong(limit, &free_space, NVME_LIMIT_NONE);
 }
 
 /* A segment without items and without any on their way, or NULL. */
@@ -554,7 +560,7 @@ void segments_tend(struct segments *segments)
     if (empty) {
         remove_locked(segments, empty);
         publish_locked(segments);
-        atomic_store(&segments->shared->nvme_limit, NVME_LIMIT_NONE);
+        lift_limit(segments);
     }
     bool make = segments->wanted && next_size_locked(segments) > 0 &&
                 !disk_refused_locked(segments);
@@ -580,7 +586,7 @@ int segments_clear(struct segments *segments)
         segment_remove(segments->folder_fd, slot->record.number);
         remove_locked(segments, slot);
     }
-    atomic_store(&segments->shared->nvme_limit, NVME_LIMIT_NONE);
+    lift_limit(segments);
     publish_locked(segments);
     return index_batch_commit(segments->index, batch);
 }

@@ -228,6 +228,22 @@ static void a_lost_file_costs_its_items(void **state)
     assert_account(0, 0, 0);
 }
 
+/* An index in memory may know nothing of what is on the disk. */
+static void a_file_is_never_written_over(void **state)
+{
+    struct segment_file file;
+    struct tier_place place;
+
+    (void)state;
+    assert_int_equal(segment_create(mount.folder_fd, 0x20, MIB, &file), 0);
+    assert_int_equal(segment_create(mount.folder_fd, 0x20, MIB, &file),
+                     -EEXIST);
+    reopen(4 * MIB);
+    assert_int_equal(segments_take(segments, MIB, &place), 0);
+    store(1, MIB);
+    assert_true(faccessat(mount.folder_fd, "segments/00000021", F_OK, 0) == 0);
+}
+
 static void readers_keep_a_file_that_goes(void **state)
 {
     char buffer[4096] __attribute__((aligned(4096)));
@@ -259,6 +275,7 @@ int main(void)
         segments_test(an_empty_segment_goes),
         segments_test(a_smaller_budget_keeps_the_oldest),
         segments_test(a_lost_file_costs_its_items),
+        segments_test(a_file_is_never_written_over),
         segments_test(readers_keep_a_file_that_goes),
     };
 
