@@ -285,6 +285,19 @@ int inodes_lookup_known(struct inodes *inodes, uint64_t parent,
     return 0;
 }
 
+/* The source has no such file any more: what is cached of it only takes room.
+ */
+static void forget_absent(struct inodes *inodes, uint64_t id, const char *path)
+{
+    AUTO_FREE char *known = NULL;
+    struct node node;
+
+    if (index_get_node(inodes->index, id, &node) == 0 &&
+        !((node.flags & NODE_CHANGED) && node.size == 0) &&
+        inodes_path_known(inodes, id, &known) == 0 && strcmp(known, path) == 0)
+        inodes_removed(inodes, &node, path);
+}
+
 int inodes_lookup(struct inodes *inodes, uint64_t parent, const char *name,
                   struct node *node)
 {
@@ -301,6 +314,8 @@ int inodes_lookup(struct inodes *inodes, uint64_t parent, const char *name,
     err = inodes_child(parent_path, name, &id, &path);
     if (err == 0)
         err = backing_stat(inodes->backing, path, &st);
+    if (err == -ENOENT)
+        forget_absent(inodes, id, path);
     if (err != 0)
         return err;
 
@@ -321,6 +336,8 @@ int inodes_refresh(struct inodes *inodes, uint64_t id, struct node *node)
 
     if (err == 0)
         err = backing_stat(inodes->backing, path, &st);
+    if (err == -ENOENT && path)
+        forget_absent(inodes, id, path);
     if (err != 0)
         return err;
     SCOPED_LOCK(record_lock(inodes, id));

@@ -207,16 +207,21 @@ static void an_old_record_says_nothing_of_a_newer_one(void **state)
     assert_true(fake_mount_settle(&mount));
 }
 
-static void a_file_may_become_a_folder(void **state)
+static void unlink_file(const char *name)
 {
     char path[PATH_MAX + 64];
 
+    snprintf(path, sizeof(path), "%s/%s", mount.dataset, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void a_file_may_become_a_folder(void **state)
+{
     (void)state;
     write_file("thing", 100);
     struct node node = look_up(HASH_ROOT_ID, "thing");
     put_item(node.id);
-    snprintf(path, sizeof(path), "%s/thing", mount.dataset);
-    assert_int_equal(unlink(path), 0);
+    unlink_file("thing");
     make_folder("thing");
     write_file("thing/file", 1);
     node = look_up(HASH_ROOT_ID, "thing");
@@ -225,6 +230,40 @@ static void a_file_may_become_a_folder(void **state)
     assert_int_equal(known_items(), 0);
     look_up(node.id, "file");
     assert_true(fake_mount_settle(&mount));
+}
+
+static void a_removed_file_gives_its_room_back(void **state)
+{
+    struct node node, gone;
+
+    (void)state;
+    write_file("file", 100);
+    write_file("other", 100);
+    node = look_up(HASH_ROOT_ID, "file");
+    gone = look_up(HASH_ROOT_ID, "other");
+    put_item(node.id);
+    put_item(gone.id);
+    unlink_file("file");
+    unlink_file("other");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(inodes_lookup(inodes, HASH_ROOT_ID, "file", &node),
+                         -ENOENT);
+        assert_int_equal(inodes_refresh(inodes, gone.id, &gone), -ENOENT);
+    }
+    assert_int_equal(inodes_lookup(inodes, HASH_ROOT_ID, "never", &node),
+                     -ENOENT);
+    uint64_t id = hash_path("file", 4);
+    assert_false(has_item(id));
+    assert_false(has_item(gone.id));
+    assert_int_equal(known_items(), 0);
+    assert_true(fake_mount_settle(&mount));
+    assert_int_equal(fake_pinner_count(&mount.pinner, TASK_RELEASE, id), 1);
+
+    write_file("file", 200);
+    node = look_up(HASH_ROOT_ID, "file");
+    assert_int_equal(node.size, 200);
+    assert_true(is_marked(id)); /* the kernel may have pages of the old one */
+    assert_int_equal(known_items(), 1);
 }
 
 int main(void)
@@ -236,6 +275,7 @@ int main(void)
         inode_test(a_mark_needs_its_own_pages_dropped),
         inode_test(an_old_record_says_nothing_of_a_newer_one),
         inode_test(a_file_may_become_a_folder),
+        inode_test(a_removed_file_gives_its_room_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
