@@ -11,7 +11,7 @@ failed=() skipped=()
 echo "kernel $(uname -r), $(nproc) CPUs," \
     "$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo) MiB," \
     "$(findmnt -no FSTYPE -T "$(dirname "$work")")"
-for bench in hit large first_epoch pytorch minio; do
+for bench in hit large first_epoch nvme pytorch minio; do
     arguments=("$work")
     [ $bench != pytorch ] ||
         arguments=("${2:-/var/lib/coordlfs/sample}" "$work")
