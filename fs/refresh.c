@@ -92,13 +92,22 @@ static int remember(struct nodes *nodes, const struct node *node)
 
 /* ---- nodes ---- */
 
+/* A reader who keeps the kernel waiting is reported, and does not end it all:
+ * what was sent arrives when that reader has its answer. */
+static void note_sent(struct refresh *refresh, uint64_t id, int err)
+{
+    if (err == -ETIMEDOUT)
+        tasks_fail(&refresh->output, id, err);
+    else if (err != 0)
+        refresh->err = err;
+}
+
 static void forget_name(struct refresh *refresh, const struct node *node,
                         const char *path)
 {
     inodes_removed(refresh->worker->inodes, node, path);
-    int err = notify_name(&refresh->notify, node->parent, node->name);
-    if (err != 0)
-        refresh->err = err;
+    note_sent(refresh, node->parent,
+              notify_name(&refresh->notify, node->parent, node->name));
 }
 
 static void note_settling(struct refresh *refresh, const struct node *node)
@@ -211,9 +220,8 @@ static bool tell_new(uint64_t ordinal, const struct listing_entry *entry,
                                     sizeof(*names->known), by_id))
         return true;
     refresh->created++;
-    int err = notify_name(&refresh->notify, names->directory, entry->name);
-    if (err != 0)
-        refresh->err = err;
+    note_sent(refresh, names->directory,
+              notify_name(&refresh->notify, names->directory, entry->name));
     return refresh->err == 0;
 }
 
