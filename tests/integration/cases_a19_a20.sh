@@ -9,7 +9,7 @@ tool make_many
 for size in 1 511 512 513 4095 4096 4097 131072 131073 4194304 4194305; do
     head -c "$size" /dev/urandom >"$S/of_$size"
 done
-dataset=$(find "$S" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')
+dataset=$(tree_bytes "$S")
 
 disks=0
 # disk SIZE SECTOR MKFS...: a file system at $C, in a file.

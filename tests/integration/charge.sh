@@ -7,7 +7,7 @@
 require
 tool make_many
 "$REPLY" "$S" 600 40000 180000 100
-bytes=$(find "$S" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')
+bytes=$(tree_bytes "$S")
 cgroup_new daemon
 daemon=$REPLY
 cgroup_new reader

@@ -10,7 +10,7 @@ files=2500
 [ "$SLOW" = 1 ] || files=1500
 [ "$LONG" = 0 ] || files=20000
 "$REPLY" "$S" "$files" 40000 180000 500
-dataset=$(find "$S" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')
+dataset=$(tree_bytes "$S")
 
 epoch() { python3 "$HERE/epoch.py" "$PROGRAM" "$M" "$S" "$@"; }
 

@@ -197,6 +197,11 @@ print(sum(line.split(b" ")[4] == want
           for line in open("/proc/self/mountinfo", "rb")))' "$1"
 }
 
+# tree_bytes FOLDER: of all its files. (awk prints large numbers as 2.2e+09.)
+tree_bytes() {
+    find "$1" -type f -printf '%s\n' | awk '{ n += $1 } END { printf "%.0f\n", n }'
+}
+
 # drop_caches [1|2|3]
 drop_caches() { echo "${1:-3}" >/proc/sys/vm/drop_caches; }
 

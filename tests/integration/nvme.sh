@@ -9,7 +9,7 @@ require
 tool make_many
 "$REPLY" "$S" 1200 20000 120000 200
 head -c 9000001 /dev/urandom >"$S/large"
-dataset=$(find "$S" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')
+dataset=$(tree_bytes "$S")
 half=$((dataset / 2))
 rest=$((dataset * 60 / 100)) # what DRAM of half the size has no room for
 

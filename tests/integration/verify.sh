@@ -9,7 +9,7 @@ tool make_many
 "$REPLY" "$S" 300 5000 200000 100
 head -c 9000001 /dev/urandom >"$S/large"
 : >"$S/empty"
-dataset=$(find "$S" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')
+dataset=$(tree_bytes "$S")
 locked_kib() {
     awk '/^VmLck:/ { print $2 }' "/proc/$(js daemon.pinner_pid)/status"
 }

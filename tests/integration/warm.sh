@@ -9,7 +9,7 @@ tool make_many
 head -c 11000000 /dev/urandom >"$S/large"
 : >"$S/empty"
 mkfifo "$S/fifo"
-bytes=$(find "$S" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')
+bytes=$(tree_bytes "$S")
 
 warm() {
     OUTPUT=$(timeout $((100 * SLOW)) "$PROGRAM" warm "$M" 2>&1 </dev/null)
