@@ -463,8 +463,10 @@ static void go_to_background(void)
 /* Every known node holds a descriptor. */
 static void raise_file_limit(void)
 {
-    struct rlimit limit;
+    struct rlimit limit = {1 << 20, 1 << 20};
 
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+        return;
     if (getrlimit(RLIMIT_NOFILE, &limit))
         err(1, "limit of open files");
     limit.rlim_cur = limit.rlim_max;
